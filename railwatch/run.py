@@ -25,6 +25,7 @@ from railwatch.launcher import Launcher
 from railwatch.run_context import JOURNALS, DriverKind, RunContext, left_dir, read_status, responder_folder, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor
 from railwatch.wiring.gpu_probe import ProbeResult, has_driver, probe_nvml
+from railwatch.wiring.simulated_board import with_board
 from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_SCENARIO
 from simulator.files.scenario import node_for
@@ -327,6 +328,7 @@ def _keep_port(context: RunContext, address: str) -> RunContext:
 
 def _on_plant(context: RunContext, served: dict[str, Any]) -> RunContext:
     compiled = served["library_dir"] is not None
+    context = with_board(context, served["redfish_port"])
     source = context.source if compiled else f"{context.source}; {served['why_in_process']}"
     config = context.config
     if config.topology == TopologySection():

@@ -180,6 +180,13 @@ def merged_entities(entities: Iterable[Entity]) -> dict[str, Entity]:
     return found
 
 
+def merged_topology(*topologies: Topology) -> Topology:
+    """Return one topology of all entities and edges; of an entity the later mention wins."""
+    entities = merged_entities(entity for one in topologies for entity in one.entities)
+    edges = dict.fromkeys(edge for one in topologies for edge in one.edges)
+    return Topology(entities=tuple(entities.values()), edges=tuple(edges))
+
+
 def label_of(name: str) -> str:
     """Return a short name as people write it: ``GPU 3`` for ``gpu3``, ``node7/PSU 0``; other names unchanged."""
     path, slash, last = name.rpartition("/")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.guard.actuator_requests import ActuatorRequests, CapActuator
+from agent.guard.judged_tables import RowReader, SlowTables
 from agent.guard.learnt_file import LearntKeeper
 from agent.guard.pipeline import Pipeline, StepRecords
 from agent.guard.reflex import Reflex
@@ -18,7 +19,6 @@ from agent.ring.ring import RingTable
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.commands import Command, CommandVerb
-from telemetry.frames import Frame
 from telemetry.gpu import ReleasedBy
 from telemetry.json_text import json_bytes
 from telemetry.record_journal import Position, RecordJournalReader
@@ -68,7 +68,7 @@ class StepSink(Protocol):
 
 
 class Guard:
-    """Runs one pipeline over the tables of a ring.
+    """Runs one pipeline over tables of rings.
 
     Parameters
     ----------
@@ -97,6 +97,8 @@ class Guard:
         Called after a step with a new finding or a warning event; must not block.
     first_rows
         Number of the first row to judge in each table; None judges the rows from now on.
+    later
+        Watch for tables that come later; None where none do.
     """
 
     def __init__(
@@ -119,10 +121,9 @@ class Guard:
         reflex: Reflex | None = None,
         on_suspicion: Callable[[], None] = lambda: None,
         first_rows: Mapping[str, int] | None = None,
+        later: SlowTables | None = None,
     ) -> None:
-        self._tables = tuple(tables.values())
-        first = {table.spec.name: table.count for table in self._tables} if first_rows is None else first_rows
-        self._next = {table.spec.name: first[table.spec.name] for table in self._tables}
+        self._reader = RowReader(tables, first_rows)
         self._pipeline = pipeline
         self._requests = ActuatorRequests(actuator, pipeline.engine, clock)
         self._sink = sink
@@ -134,6 +135,7 @@ class Guard:
         self._journal: RecordJournalReader | None = None
         self._responses: RecordJournalReader | None = None
         self._steps = steps
+        self._later = later
         self._reflex = reflex
         self._on_suspicion = on_suspicion
         paths = [path for path in (events_path, person_path) if path is not None]
@@ -172,6 +174,7 @@ class Guard:
     def run(self, stop: threading.Event) -> None:
         """Run steps until a stop is requested. A step that fails is counted and logged; the next one continues."""
         self.restore()
+        self._log_idle()
         while not stop.is_set():
             busy = self._pipeline.incidents or self._pipeline.engine.busy
             self._rows.wait(BUSY_WAKE_S if busy else IDLE_WAKE_S)
@@ -189,7 +192,11 @@ class Guard:
     def step(self) -> StepRecords:
         """Judge rows, events and commands since the last step, and act on them."""
         now_ns = self._clock.utc_ns()
-        step = self._pipeline.step(self._new_rows(), self._new_reports(), now_ns)
+        found = None if self._later is None else self._later.look()
+        if found is not None and self._reader.take_tables(found.tables):
+            self._pipeline.take_tables(self._reader.specs, found.topology, now_ns)
+            self._log_idle()
+        step = self._pipeline.step(self._reader.read(), self._new_reports(), now_ns)
         # Act first: writing records can wait the microseconds that a sagging rail cannot.
         actions = [action for decision in step.to_execute for action in self._requests.carry_out(decision)]
         actions += (*self._requests.catch_up(), *self._requests.renew())
@@ -213,10 +220,14 @@ class Guard:
         if self._learnt is not None:
             self._learnt.keep(self._pipeline, now_ns, now=accepted or any(map(self._changes_baseline, step.findings)))
         if self._steps is not None:
-            self._steps.note(now_ns, self._next, len(step.events) + len(step.commands))
+            self._steps.note(now_ns, self._reader.nexts, len(step.events) + len(step.commands))
         if step.incidents or step.decisions or changed or journalled:
             self._save()
         return step
+
+    def _log_idle(self) -> None:
+        for name in self._pipeline.idle_detectors:
+            logger.info("detector %s is idle: no source has its signals", name)
 
     def _changes_baseline(self, finding: Finding) -> bool:
         """Return True if a finding against a baseline begins or ends: a restart must find both in agreement."""
@@ -259,21 +270,6 @@ class Guard:
         if position is None:
             reader.skip_to_end()
         return reader
-
-    def _new_rows(self) -> list[Frame]:
-        frames = []
-        for table in self._tables:
-            name = table.spec.name
-            # A table whose count is lower was restarted.
-            count = table.count
-            since = self._next[name] = self._next[name] if self._next[name] <= count else 0
-            if since == count:
-                continue
-            read = table.read(since)
-            self._next[name] = read.next
-            if len(read.frame):
-                frames.append(read.frame)
-        return frames
 
     def _new_reports(self) -> list[Event | Command]:
         reports = self._journalled_reports()

@@ -16,7 +16,7 @@ from analytics.detectors.build import AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.judged import Judged
-from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
+from analytics.shards.learnt import Resumed, name_of, pack_learnt, with_learnt
 from analytics.shards.learnt_batches import LearntBatch, without
 from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
@@ -54,6 +54,18 @@ class Judges:
         self._received: list[Finding] = []
         self._block: int | None = None
         self.failures = 0
+
+    def take_tables(self, specs: Sequence[TableSpec], now_ns: int, holding: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Judge these tables from now on; return which of the findings that hold continue.
+
+        A detector whose own table is another one begins as after a restart, with what it learnt.
+        """
+        learnt, urgent, patient = self.learnt(now_ns, {}), self._urgent_state, self._patient_state
+        self._urgent_state, self._patient_state = self._urgent.start(specs), self._patient.start(specs)
+        resumed = self.take_learnt(learnt(), now_ns, holding)
+        self._urgent_state, still = self._urgent.resumed(self._urgent_state, urgent)
+        self._patient_state, waiting = self._patient.resumed(self._patient_state, patient)
+        return (*resumed.going_on, *(one for one in holding if name_of(one) in still | waiting))
 
     @property
     def idle(self) -> tuple[str, ...]:

@@ -134,6 +134,7 @@ class Pipeline:
         # By key of a baseline; only ever replaced, for another thread may be packing it.
         self._frozen: dict[str, int] = {}
         self._job_started_ns: int | None = None
+        self._job_gpus: tuple[tuple[str, str], ...] = ()
         self._incidents: dict[str, Incident] = {}
         # Whose state actions changed since the last step: the engine has not seen it yet.
         self._restated: tuple[Incident, ...] = ()
@@ -197,12 +198,23 @@ class Pipeline:
 
         ValueError if they are damaged, and nothing is changed. Call it after `restore`, before the first step.
         """
-        holding = [finding for incident in self._book.incidents for finding in incident.findings]
-        holding = [finding for finding in holding if finding.status is not FindingStatus.CLEARED]
-        resumed = self._judges.take_learnt(blob, now_ns, holding)
+        resumed = self._judges.take_learnt(blob, now_ns, self._holding())
         self._book.note_going_on(resumed.going_on)
         self._frozen = dict(resumed.frozen)
         return resumed
+
+    def take_tables(self, specs: Sequence[TableSpec], topology: Topology, now_ns: int) -> None:
+        """Judge these tables from now on: incidents, caps and what was learnt go on.
+
+        A detector whose own table is another one begins as after a restart: what it holds and did not learn must be
+        found again within `BookSettings.confirm_s`.
+        """
+        going_on = self._judges.take_tables(specs, now_ns, self._holding())
+        self._book = IncidentBook.restore(self._book.snapshot(), now_ns=now_ns, settings=self._book_settings)
+        self._book.note_going_on(going_on)
+        self._boards.take_tables(specs)
+        self._topology = topology
+        self.note_jobs(self._job_gpus)
 
     def is_of_baseline(self, finding: Finding) -> bool:
         """Return True if a finding is a deviation from a baseline."""
@@ -248,6 +260,7 @@ class Pipeline:
 
     def note_jobs(self, job_gpus: Sequence[tuple[str, str]]) -> None:
         """Note the GPUs of each job; actions for the GPUs of a job use them from the next step on."""
+        self._job_gpus = tuple(job_gpus)
         self._engine.topology = self._topology.with_jobs(job_gpus)
 
     def note_actions(self, actions: Sequence[Action], now_ns: int) -> tuple[Incident, ...]:
@@ -286,6 +299,10 @@ class Pipeline:
                 if supply_id not in found or claim.strictest < found[supply_id].strictest:
                     found[supply_id] = claim
         return found
+
+    def _holding(self) -> list[Finding]:
+        findings = (finding for incident in self._book.incidents for finding in incident.findings)
+        return [finding for finding in findings if finding.status is not FindingStatus.CLEARED]
 
     def _node(self) -> MeasuredNode:
         return replace(self._window.state(), job_started_ns=self._job_started_ns)

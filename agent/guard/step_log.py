@@ -4,14 +4,18 @@ A table in a ring of its own, one row per step with the time of the step: for ev
 next row, and the number of events of the step. A replay of the same rows at the same times gives the same records.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from agent.ring.ring import Ring
+from agent.ring.ring import Ring, RingTable
 from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import TableSpec
+
+logger = logging.getLogger(__name__)
 
 TABLE = "guard_steps"
 EVENTS = "events"
@@ -19,22 +23,21 @@ _NEXT = "next_"
 
 
 class StepLog:
-    """Log of the steps of one guard; `rows` is the size of its ring."""
+    """Log of the steps of one guard; `rows` is the size of its ring. Other tables begin a new ring."""
 
     def __init__(self, path: Path, names: Sequence[str], *, node: Entity, simulated: bool, rows: int) -> None:
-        agent = Entity(kind=EntityKind.AGENT, key=node.key, name=node.name)
-        signals = (*(f"{_NEXT}{name}" for name in names), EVENTS)
-        spec = TableSpec(name=TABLE, kind=EntityKind.AGENT, entities=(agent,), signals=signals)
-        self._names = tuple(names)
-        self._ring = Ring.create(
-            path, [spec], node=node.key, topology=Topology(entities=(agent,)), simulated=simulated, rows={TABLE: rows}
-        )
-        self._table = self._ring.tables[TABLE]
-        self._values = np.full(spec.shape, np.nan)
-        self._fresh = np.ones(spec.shape, dtype=np.bool_)
+        self._path, self._simulated, self._rows = path, simulated, rows
+        self._agent = Entity(kind=EntityKind.AGENT, key=node.key, name=node.name)
+        self._names: tuple[str, ...] = tuple(names)
+        self._ring = self._created(self._names)
+        self._table: RingTable | None = self._ring.tables[TABLE]
 
     def note(self, now_ns: int, nexts: Mapping[str, int], events: int) -> None:
         """Add one step."""
+        if self._names != (*nexts,):
+            self._begin_again(tuple(nexts))
+        if self._table is None:
+            return
         for place, name in enumerate(self._names):
             number = nexts[name]
             self._fresh[0, place] = number != self._values[0, place]
@@ -46,6 +49,30 @@ class StepLog:
     def close(self) -> None:
         """Close the ring."""
         self._ring.close()
+
+    def _begin_again(self, names: tuple[str, ...]) -> None:
+        self._ring.close()
+        self._names, self._table = names, None
+        try:
+            self._ring = self._created(names)
+        except EnvironmentLacksError as err:  # memory may be full; the guard goes on without
+            logger.warning("steps of the guard are not logged any more, and replays cut their own: %s", err)
+        else:
+            self._table = self._ring.tables[TABLE]
+
+    def _created(self, names: tuple[str, ...]) -> Ring:
+        signals = (*(f"{_NEXT}{name}" for name in names), EVENTS)
+        spec = TableSpec(name=TABLE, kind=EntityKind.AGENT, entities=(self._agent,), signals=signals)
+        self._values = np.full(spec.shape, np.nan)
+        self._fresh = np.ones(spec.shape, dtype=np.bool_)
+        return Ring.create(
+            self._path,
+            [spec],
+            node=self._agent.key,
+            topology=Topology(entities=(self._agent,)),
+            simulated=self._simulated,
+            rows={TABLE: self._rows},
+        )
 
 
 def tables_of(spec: TableSpec) -> tuple[str, ...]:

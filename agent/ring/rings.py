@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.ring.ring import Ring, RingTable
-from telemetry.entities import EntityKind, Topology, merged_entities
+from telemetry.entities import EntityKind, Topology, merged_topology
 from telemetry.frames import Frame
 from telemetry.series import FULL_RATE, between, series_of
 
@@ -53,9 +53,7 @@ class Rings:
     @property
     def topology(self) -> Topology:
         """Topology of everything in any ring."""
-        entities = merged_entities(entity for ring in self._rings for entity in ring.topology.entities)
-        edges = dict.fromkeys(edge for ring in self._rings for edge in ring.topology.edges)
-        return Topology(entities=tuple(entities.values()), edges=tuple(edges))
+        return merged_topology(*(ring.topology for ring in self._rings))
 
     def series(
         self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int = FULL_RATE

@@ -40,8 +40,9 @@ class BoardLearner:
         self, specs: Iterable[TableSpec], *, supported_mhz: Mapping[str, tuple[float, ...]] = _NO_CLOCKS
     ) -> None:
         gpus = [spec for spec in specs if spec.kind is EntityKind.GPU]
-        self._cutters = {spec.name: WindowCutter(spec) for spec in gpus if WindowCutter.takes(spec)}
-        self._listed = {one.name for one in gpus if "max_sm_clock_mhz" in one.signals}
+        self._cutters: dict[str, WindowCutter] = {}
+        self._listed: set[str] = set()
+        self.take_tables(gpus)
         entities = {entity.id: entity for spec in gpus for entity in spec.entities}
         self._entities = {name: one for name, one in entities.items() if one.tag("model")}
         self._clocks_mhz = {
@@ -54,6 +55,14 @@ class BoardLearner:
         fresh = {name: curve_of(one.tag("model")) for name, one in self._entities.items()}
         self._curves = {name: curve for name, curve in fresh.items() if curve is not None}
         self.curves: Mapping[str, BoardCurve] = MappingProxyType(self._curves)
+
+    def take_tables(self, specs: Iterable[TableSpec]) -> None:
+        """Learn also from these tables; their boards are those of the first ones."""
+        for spec in (one for one in specs if one.kind is EntityKind.GPU):
+            if WindowCutter.takes(spec):
+                self._cutters.setdefault(spec.name, WindowCutter(spec))
+            if "max_sm_clock_mhz" in spec.signals:
+                self._listed.add(spec.name)
 
     @property
     def states(self) -> Mapping[str, BoardState]:

@@ -67,6 +67,32 @@ class Panel:
             readings={spec.name: ReadingSpans.start(spec) for spec in specs if self._sees_dips and has_rails(spec)},
         )
 
+    def resumed(self, state: PanelState, before: PanelState) -> tuple[PanelState, frozenset[str]]:
+        """Return a state over other tables with what goes on of the one before, and the names of detectors that do.
+
+        A detector goes on where its own table is the same, and the same columns join it.
+        """
+        was = dict(before.joins)
+        same = {kind for kind, joined in state.joins if kind in was and was[kind].spec == joined.spec}
+        goes_on = [
+            detector.kind in same
+            and all(_has_source(old) == _has_source(new) for old, new in zip(olds, news, strict=True))
+            for detector, olds, news in zip(self.detectors, before.column_joins, state.column_joins, strict=True)
+        ]
+        joins = tuple(
+            (kind, replace(joined, values=was[kind].values, last_ns=was[kind].last_ns) if kind in same else joined)
+            for kind, joined in state.joins
+        )
+        own = zip(goes_on, before.detectors, state.detectors, strict=True)
+        after = replace(
+            state,
+            joins=joins,
+            detectors=tuple(old if goes else new for goes, old, new in own),
+            event_detectors=before.event_detectors,
+            readings={name: before.readings.get(name, spans) for name, spans in state.readings.items()},
+        )
+        return after, frozenset(one.name for one, goes in zip(self.detectors, goes_on, strict=True) if goes)
+
     @property
     def _sees_dips(self) -> bool:
         return any(detector.name == DIPS for detector in self.detectors)
@@ -191,6 +217,10 @@ def _with_findings(detector: AnyDetector, own: Any, findings: Sequence[Finding])
 def _rests(detector: AnyDetector, own: Any) -> bool:
     """Return True for a detector to which its table has nothing to show."""
     return hasattr(detector, "rests") and detector.rests(own)
+
+
+def _has_source(join: ColumnJoin) -> bool:
+    return join.source_spec is not None
 
 
 def _joined_columns(detector: AnyDetector) -> tuple[JoinedColumn, ...]:

@@ -10,6 +10,7 @@ from railwatch.wiring.simulated_wiring import described_topology, supply_names
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from simulator.served.description import library_for
+from simulator.served.served_node import BoardOptions, serve_redfish
 from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock
 
@@ -23,8 +24,10 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
     library, why = library_for(Path("~/.cache/railwatch").expanduser())
     node = load_node(context.plant_node)
     scenario = load_scenario(context.scenario, node)
-    server = PlantServer(node, scenario, seed=context.seed, run_dir=context.run_dir / "plant", clock=SystemClock())
+    clock = SystemClock()
+    server = PlantServer(node, scenario, seed=context.seed, run_dir=context.run_dir / "plant", clock=clock)
     served = replace(server.served, library_dir=library)
+    board = None if node.sensors.bmc is None else serve_redfish(server, node, BoardOptions(), clock)
     try:
         ready(
             {
@@ -37,6 +40,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
                 "environ": served.environment,
                 "topology": described_topology(node).model_dump(mode="json", exclude_defaults=True),
                 "supply_names": supply_names(node),
+                "redfish_port": None if board is None else board.port,
             }
         )
         # Simulated time begins when all processes of the node are ready, however long their start takes.
@@ -44,6 +48,8 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
             pass
         server.run(stop.is_set)
     finally:
+        if board is not None:
+            board.close()
         server.close()
 
 

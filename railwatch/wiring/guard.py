@@ -1,13 +1,14 @@
 """The guard of a sampling process: made out of the configuration, run in a thread of its own, watched."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
 from agent.actuation.client import ActuatorClient, NonBlockingClient
 from agent.guard.guard import IDLE_WAKE_S, Guard
+from agent.guard.judged_tables import JudgedTables, SlowTables
 from agent.guard.learnt_file import BOARDS_EVERY_S, LearntFile, LearntFiles
 from agent.guard.node_window import Ranges
 from agent.guard.pipeline import Pipeline
@@ -15,13 +16,14 @@ from agent.guard.reflex import Reflex
 from agent.guard.step_log import StepLog
 from agent.guard.waking import Waking
 from agent.ring.header import rows_for
-from agent.ring.ring import Ring, RingTable
+from agent.ring.ring import Ring
 from agent.sampler.counters import SamplerCounters
 from agent.sampler.settings import SamplerSettings
 from config.guard_pipeline import pipeline_settings
 from config.sources import SourceUse
 from railwatch.run_context import RunContext
 from telemetry.clock import Clock
+from telemetry.entities import Topology
 from telemetry.frames import TableSpec
 from telemetry.json_text import json_text
 from telemetry.records import Event
@@ -73,12 +75,13 @@ class GuardThread:
         self._actuator = ActuatorClient(context.actuator_socket)
         self._journal = context.journal_writer("guard")
         self._pulse = StepClock(clock)
-        sag, tables = context.config.detectors.rail_sag, _judged_tables(ring)
+        sag, judged = context.config.detectors.rail_sag, JudgedTables.of(ring)
         self._line = NonBlockingClient(context.actuator_socket)
-        pipeline = _pipeline(context, ring, supported_mhz, ranges)
-        self._reflex = Reflex(_specs_of(tables), self._line, clock, limits=sag)
+        specs = [table.spec for table in judged.tables.values()]
+        pipeline = _pipeline(context, specs, ring.topology, supported_mhz, ranges)
+        self._reflex = Reflex(specs, self._line, clock, limits=sag)
         self.guard = Guard(
-            tables,
+            judged.tables,
             pipeline,
             self._actuator,
             self._journal,
@@ -91,10 +94,11 @@ class GuardThread:
             baselines_path=context.baselines_path,
             learnt=_learnt_files(context, clock, pipeline),
             spill_dir=context.run_dir,
-            steps=_step_log(context, ring, settings),
+            steps=_step_log(context, [*judged.tables], settings),
             reflex=self._reflex,
             on_suspicion=on_suspicion,
             first_rows=first_rows,
+            later=SlowTables(judged, context.slow_ring_path, clock),
         )
         _note_jobs(context, pipeline)
         self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=self._reflex.look)
@@ -176,15 +180,6 @@ def _note_jobs(context: RunContext, pipeline: Pipeline) -> None:
         pipeline.note_jobs(jobs)
 
 
-def _judged_tables(ring: Ring) -> dict[str, RingTable]:
-    """Return the tables of a ring that the guard judges: rows of the others come late."""
-    return {name: table for name, table in ring.tables.items() if not table.spec.is_late}
-
-
-def _specs_of(tables: Mapping[str, RingTable]) -> list[TableSpec]:
-    return [table.spec for table in tables.values()]
-
-
 def _kept_in(context: RunContext) -> Path:
     """Return the folder for what outlasts a run; nothing of a simulated node does."""
     return context.run_dir if context.simulated else context.config.data_dir
@@ -198,20 +193,19 @@ def _learnt_files(context: RunContext, clock: Clock, pipeline: Pipeline) -> Lear
     )
 
 
-def _step_log(context: RunContext, ring: Ring, settings: SamplerSettings) -> StepLog | None:
+def _step_log(context: RunContext, names: Sequence[str], settings: SamplerSettings) -> StepLog | None:
     if context.config.recorder.use is SourceUse.OFF:
         return None
-    names = [*_judged_tables(ring)]
     rows = rows_for(context.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
     return StepLog(context.steps_ring_path, names, node=context.node, simulated=context.simulated, rows=rows)
 
 
 def _pipeline(
-    context: RunContext, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]], ranges: Ranges
+    context: RunContext,
+    specs: Sequence[TableSpec],
+    topology: Topology,
+    supported_mhz: Mapping[str, tuple[float, ...]],
+    ranges: Ranges,
 ) -> Pipeline:
-    specs = _specs_of(_judged_tables(ring))
     settings = pipeline_settings(context.config, simulated=context.simulated)
-    pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz, ranges=ranges)
-    for name in pipeline.idle_detectors:
-        logger.info("detector %s is idle: no source has its signals", name)
-    return pipeline
+    return Pipeline(specs, topology, settings, supported_mhz=supported_mhz, ranges=ranges)

@@ -80,6 +80,13 @@ def serve_node(
     return served
 
 
+def serve_redfish(server: PlantServer, node: NodeFile, options: BoardOptions, clock: Clock) -> RedfishService:
+    """Serve the controller of a node over Redfish alone; ValueError where it has none."""
+    interface = BoardInterface(node)
+    server.add(interface)
+    return _redfish(interface, node, options, clock)
+
+
 def _serve_board(served: ServedNode, node: NodeFile, options: BoardOptions, *, folder: Path, clock: Clock) -> None:
     interface = BoardInterface(node)
     served.server.add(interface)
@@ -89,7 +96,11 @@ def _serve_board(served: ServedNode, node: NodeFile, options: BoardOptions, *, f
         if options.ipmi_needed:
             raise
         served.notes = (f"no IPMI: {err}",)
-    served.redfish = RedfishService(
+    served.redfish = _redfish(interface, node, options, clock)
+
+
+def _redfish(interface: BoardInterface, node: NodeFile, options: BoardOptions, clock: Clock) -> RedfishService:
+    return RedfishService(
         RedfishTree(node, interface.board, clock),
         RedfishSessions(user=USER, password=PASSWORD, clock=clock),
         port=options.redfish_port,

@@ -261,7 +261,7 @@ def test_a_cap_that_the_ending_actuator_released_is_requested_again(rig: Rig) ->
 def test_a_table_that_counts_again_is_read_from_its_beginning(rig: Rig) -> None:
     rig.tick(30)
     for name in rig.ring.tables:
-        rig.guard._next[name] = 10_000
+        rig.guard._reader.nexts[name] = 10_000
     rig.box.resistance_ohm = 0.017
     rig.tick(2)
     assert rig.guard.failures == 0

@@ -53,6 +53,7 @@ def fire(rig: Rig) -> None:
     assert rig.reflex is not None
     assert rig.reflex.fired == 1
     wait_for(lambda: len(rig.capped()) == 1 and rig.capped() != {1530.0})
+    wait_for(lambda: rig.states().count(ActionState.APPLIED) == len(GPUS), "the caps in the journal")
 
 
 def fire_unseen(rig: Rig) -> None:
