@@ -20,6 +20,7 @@ import pytest
 
 from agent.actuation.claims import CapRequest
 from agent.guard.guard import Guard
+from agent.guard.judged_tables import LOOK_EVERY_S, JudgedTables, SlowTables
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import StepLog
@@ -47,6 +48,8 @@ from tests.fleet import described_node
 
 SETTINGS = recommending(pipeline_settings(Config(), simulated=True))
 ROWS_NS = 50_000_000
+# Tables of the process for slow sources, which come in a ring of their own after the guard was made.
+SLOW = frozenset(("supply_slow", "bmc_supply", "fan"))
 # Steps of the guard, in rows of the fastest table: as it wakes for a low rail, and as it wakes at a steady rate.
 UNEVEN = (1, 2, 6, 1, 3, 6)
 WINDOW_S = 5
@@ -129,28 +132,49 @@ def steps_of(frames: Sequence[Frame], lengths: Sequence[int]) -> Iterator[list[F
 def judged_live(
     recording: Recording, folder: Path, settings: PipelineSettings = SETTINGS
 ) -> tuple[list[Record], Frame]:
-    """Return the records of a live guard that reads the rows from a ring, and its log of steps."""
+    """Return the records of a live guard that reads the rows from two rings, and its log of steps."""
     frames, specs = rows_of(recording), specs_of(recording)
     node = recording.topology.of_kind(EntityKind.NODE)[0]
-    rows = {spec.name: 1 << 15 for spec in specs}
-    ring = Ring.create(folder / "ring", specs, node=node.key, topology=recording.topology, simulated=True, rows=rows)
-    clock = FakeClock(utc_ns=int(frames[0].time_ns[0]))
-    log = StepLog(folder / "steps", [spec.name for spec in specs], node=node, simulated=True, rows=1 << 15)
+    clock = FakeClock(utc_ns=int(frames[0].time_ns[0]) - round(2 * LOOK_EVERY_S * NS_PER_S))
+    fast, slow = folder / "ring", folder / "ring-slow"
+
+    def ring_of(path: Path) -> Ring:
+        own = [spec for spec in specs if (spec.name in SLOW) is (path == slow)]
+        rows = dict.fromkeys((spec.name for spec in own), 1 << 15)
+        return Ring.create(path, own, node=node.key, topology=recording.topology, simulated=True, rows=rows)
+
+    ring = ring_of(fast)
+    judged = JudgedTables.of(ring)
+    log = StepLog(folder / "steps", [*judged.tables], node=node, simulated=True, rows=1 << 15)
     clocks = recording.meta.config.get("supported_mhz", {})
     pipeline = Pipeline(
-        specs,
+        [table.spec for table in judged.tables.values()],
         recording.topology,
         settings,
         supported_mhz={uuid: tuple(values) for uuid, values in clocks.items()},
         ranges=recording.meta.config.get("ranges", {}),
     )
-    sink = Records()
-    guard = Guard(ring.tables, pipeline, NoActuator(), sink, clock, snapshot_path=folder / "guard.json", steps=log)
+    sink, later = Records(), SlowTables(judged, slow, clock)
+    guard = Guard(
+        judged.tables,
+        pipeline,
+        NoActuator(),
+        sink,
+        clock,
+        snapshot_path=folder / "guard.json",
+        steps=log,
+        later=later,
+    )
+    guard.step()
+    slow_ring = ring_of(slow)
+    clock.advance(LOOK_EVERY_S)
+    guard.step()
+    tables = {**ring.tables, **slow_ring.tables}
     reports = [record for record in recording.records if isinstance(record, Event)]
     for step in steps_of(frames, UNEVEN):
         for frame in step:
             for row, time_ns in enumerate(frame.time_ns.tolist()):
-                ring.tables[frame.spec.name].append(time_ns, frame.values[row], frame.fresh[row])
+                tables[frame.spec.name].append(time_ns, frame.values[row], frame.fresh[row])
         now_ns = max(int(frame.time_ns[-1]) for frame in step)
         clock.advance((now_ns - clock.utc_ns()) / NS_PER_S)
         while reports and reports[0].time_ns <= now_ns:
@@ -160,6 +184,7 @@ def judged_live(
     steps = Ring.attach(folder / "steps").tables[STEPS].read(0).frame
     log.close()
     ring.close()
+    slow_ring.close()
     return sink.records, steps
 
 
