@@ -33,6 +33,11 @@ _TRAFFIC_S = 60.0
 _PAUSE_S = 5.0
 # heuristic: an hour of steps without such a pause makes it a matter of the past.
 _PAUSE_MEMORY_S = 3600.0
+# heuristic: readings come twice and more in a step of half a second.
+_RESOLVED_HZ = 4.0
+# Slower readings beat with the steps, and all fall into the same phase for a part of each beat. heuristic: a wait takes
+# a tenth of a step and more, so where ten times as long showed none, it is no beat.
+_BEAT_LENGTHS = 10.0
 # heuristic: noise of sensors is a thousand times larger, rounding in sums of squares a thousand times smaller. Below it
 # one value was read again and again: the reader stopped.
 _MOVES_RATIO = 1e-5
@@ -179,10 +184,17 @@ def fell_silent(
     stepped = (swing.swung_s >= limits.swing_s) | (read & ~(mem_util_ratio > _QUIET_MEMORY_RATIO))
     least_s = np.maximum(limits.silence_s, np.where(threads_quiet, limits.alone_s, 0.0))
     least_s = np.maximum(least_s, limits.stall_steps * swing.pause_s)
-    constant = (spin.lasted_s >= least_s) & (spin.spread_ratio <= limits.constant_ratio)
+    constant = (spin.lasted_s >= least_s) & (spin.spread_ratio <= limits.constant_ratio) & ~_may_beat(swing, spin)
     silent = stepped & constant & ~(mem_util_ratio > limits.memory_busy_ratio) & ~swing.from_idle
     moves = silent & (spin.spread_ratio > _MOVES_RATIO)
     n_job, n_silent, n_moving = (np.bincount(groups, weights=one)[groups] for one in (stepped, silent, moves))
     # A lone GPU waits for no other; all at one value each are a reader that stopped.
     found = stepped & (n_job > 1) & (n_silent == n_job) & (n_moving > 0)
     return np.asarray(found, dtype=np.bool_)
+
+
+def _may_beat(swing: Swing, spin: Spin) -> MaskArray:
+    """Return a mask of GPUs with readings so rare that they may beat with the steps of a job that began lately."""
+    rare = swing.counts.sum(axis=1) < _RESOLVED_HZ * _WINDOW_S
+    seen_s = np.minimum(swing.since_idle_s - spin.lasted_s, swing.seconds)
+    return np.asarray(rare & (seen_s < _BEAT_LENGTHS * spin.lasted_s), dtype=np.bool_)

@@ -42,9 +42,9 @@ def changed(frame: Frame, signal: str, values: npt.ArrayLike) -> Frame:
     return replace(frame, values=column)
 
 
-def uncounted(*, seed: int = 1, hung_s: int = HUNG_S) -> Frame:
+def uncounted(*, seed: int = 1, hung_s: int = HUNG_S, end_s: int = END_S, rate_hz: int = RATE_HZ) -> Frame:
     """Return the scene without a counter of steps, and without threads."""
-    frame = hanging(seed, rows=ROWS, hung_row=hung_s * RATE_HZ, rate_hz=RATE_HZ)
+    frame = hanging(seed, rows=end_s * rate_hz, hung_row=hung_s * rate_hz, rate_hz=rate_hz)
     for signal in ("steps", "nv_queue_ratio", "nv_irq_ratio"):
         frame = changed(frame, signal, np.nan)
     return frame
@@ -122,15 +122,28 @@ def test_a_counter_that_stops_alone_is_not_reported_within_most_of_a_minute() ->
 @pytest.mark.parametrize("period_s", [0.86, 1.63, 2.9])
 def test_readings_of_one_a_second_that_beat_with_the_steps_show_them_too(period_s: float) -> None:
     """Now and then one falls into the wait of a step, which alone looks like a second of a spin."""
-    waits = (SECONDS % period_s) > 0.78 * period_s
-    steps_w = np.where(waits, 100.0, 290.0) * (1.0 + noise(0.007))
-    frame = changed(uncounted(), "power_w", np.where(AFTER, uncounted().signal("power_w"), steps_w))
-    slow = replace(
-        frame, time_ns=frame.time_ns[::RATE_HZ], values=frame.values[::RATE_HZ], fresh=frame.fresh[::RATE_HZ]
-    )
-    findings = reported(slow)
+    findings = reported(beating(period_s, hung_s=400, end_s=440))
     assert len(findings) == 4
-    assert all(0 < one.time_ns - HUNG_NS <= 32 * NS_PER_S for one in findings)
+    assert all(0 < (one.time_ns - START_NS) / NS_PER_S - 400 <= 32 for one in findings)
+    assert reported(beating(period_s, hung_s=200, end_s=240)) == (), "as much as a beat may show"
+
+
+def beating(period_s: float, *, hung_s: int, end_s: int, busy_ratio: float = 0.78, low_w: float = 100.0) -> Frame:
+    """Return the scene of a job with these steps, one reading a second."""
+    frame, seconds = uncounted(hung_s=hung_s, end_s=end_s, rate_hz=1), np.arange(end_s)[:, np.newaxis]
+    steps_w = np.where((seconds % period_s) > busy_ratio * period_s, low_w, 290.0)
+    steps_w = steps_w * (1.0 + np.random.default_rng(3).normal(0, 0.007, (end_s, 4)))
+    return changed(frame, "power_w", np.where(seconds >= hung_s, frame.signal("power_w"), steps_w))
+
+
+def test_readings_that_all_fall_into_the_wait_of_the_steps_for_half_a_minute_are_no_hang() -> None:
+    """A step of 0.988 s and a reading a second have the same phase again after 84 s, and a third of that is a wait."""
+    seconds, end_s = np.arange(700)[:, np.newaxis], 700
+    other, beats = (beating(period_s, hung_s=10_000, end_s=end_s, busy_ratio=0.68) for period_s in (2.53, 0.988))
+    idle, first = (seconds >= 250) & (seconds < 300), seconds < 250
+    power_w = np.where(first, other.signal("power_w"), np.where(idle, 70.0, beats.signal("power_w")))
+    frame = changed(changed(beats, "power_w", power_w), "gpu_util_ratio", np.where(idle, 0.0, 1.0))
+    assert reported(frame) == ()
 
 
 def test_a_job_that_read_its_memory_and_now_only_spins_is_reported_though_its_power_hardly_swung() -> None:
