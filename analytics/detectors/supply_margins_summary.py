@@ -62,6 +62,8 @@ def _excess(margin: Margin, limits: SupplyMarginsLimits) -> str:
         text = f"{_if_lost(margin.loss)}: {text}"
     if margin.basis is Basis.PEAKS:
         text += " in load steps"
+        if margin.link.ratio > margin.excess:  # the rating may be exceeded for a moment
+            text += f", limit {percent(margin.link.ratio / margin.excess)}"
     if margin.link.kind is LinkKind.FEED and margin.basis is Basis.NOW:
         if margin.link.trip not in (None, Trip.HOLDS):
             text += f", breaker {margin.link.trip}"

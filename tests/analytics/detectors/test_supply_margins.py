@@ -105,7 +105,7 @@ def test_a_third_supply_that_is_off_is_not_counted_on() -> None:
 def test_load_steps_that_would_trip_the_rest_count_although_the_mean_is_within_its_rating() -> None:
     steps = [1600.0, 400.0] * round(60 * RATE_HZ / 2)
     (one,) = judged(box(redundancy=Redundancy.N_PLUS_1), rails(steps))
-    assert one.summary == "If PSU 0 is lost: PSU 1 at 1600 of 1100 W in load steps; 106 W less mends it"
+    assert one.summary == "If PSU 0 is lost: PSU 1 at 1600 of 1100 W in load steps, limit 130 %; 106 W less mends it"
 
 
 def test_one_wrong_reading_is_no_load_step() -> None:
