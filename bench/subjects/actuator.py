@@ -16,6 +16,7 @@ from telemetry.clock import Clock, SystemClock
 from telemetry.errors import TransientError
 from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalWriter
+from telemetry.stop_signals import set_on_signals
 
 # The clocks of a V100, 135 to 1530 MHz in steps of 7.5 MHz.
 CLOCKS_MHZ = tuple(135.0 + 7.5 * step for step in range(187))
@@ -91,7 +92,7 @@ def main() -> None:
     """Serve until SIGTERM; a second argument is the group that is admitted."""
     folder, clock = Path(sys.argv[1]), SystemClock()
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGTERM,))
     stamps, journal = Stamps(folder / "stamps"), RecordJournalWriter(folder / JOURNAL_NAME)
     serve_actuator(
         lambda: (StampedKnob(stamps, clock),),

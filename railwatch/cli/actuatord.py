@@ -25,6 +25,7 @@ from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.record_journal import RecordJournalWriter
+from telemetry.stop_signals import set_on_signals
 
 # Id of this boot, random(4): settings of an earlier boot are gone.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -59,8 +60,7 @@ def _serve(config: ActuatordConfig, access: Access) -> None:
         level=os.environ.get("RAILWATCH_LOG_LEVEL", "INFO"), format="%(levelname)s %(name)s: %(message)s"
     )
     clock, stop = SystemClock(), threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGINT, signal.SIGTERM))
     with ExitStack() as kept:
         records = RecordJournalWriter(config.state_dir / RECORDS_NAME)
         kept.callback(records.close)

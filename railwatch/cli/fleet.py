@@ -27,6 +27,7 @@ from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.errors import ConfigError, EnvironmentLacksError, NotPermittedError, TransientError
 from telemetry.record_json import to_json
+from telemetry.stop_signals import set_on_signals
 from telemetry.uplink import sender
 
 _MICROS = 1_000_000
@@ -90,8 +91,7 @@ def fleet(
     )
     logging.getLogger("apscheduler").setLevel(logging.ERROR)  # its warnings are counted
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGINT, signal.SIGTERM))
     with ExitStack() as stack:
         if once:
             stack.enter_context(_store_error_at_the_end())

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import threading
 from collections.abc import Callable, Iterator
 
 
@@ -13,13 +12,13 @@ def held_back_interrupt() -> Iterator[Callable[[], None]]:
     Call that function where the work may stop: no request to the actuator is interrupted half-way, and no release of a
     clock. Main thread only.
     """
-    pressed = threading.Event()
+    pressed = list[int]()  # a handler takes no lock
 
     def raise_if_pressed() -> None:
-        if pressed.is_set():
+        if pressed:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield raise_if_pressed
     finally:

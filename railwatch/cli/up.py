@@ -26,6 +26,7 @@ from simulator.files.scenario import load_scenario, node_for
 from telemetry.clock import SystemClock
 from telemetry.durations import format_duration
 from telemetry.records import Mode
+from telemetry.stop_signals import set_on_signals
 
 # heuristic: longer than anyone watches a scenario.
 LONG_S = 3600.0
@@ -62,8 +63,7 @@ def up(
     launcher = Launcher.fork()  # before this process has a second thread, a lock or a socket
     run = NodeRun(config, RunRequest(plant_node=simulate, scenario=scenario, seed=seed), clock, launcher)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGINT, signal.SIGTERM))
     run.claim()
     with ExitStack() as undo:
         undo.callback(run.stop)  # where the terminal is gone, or a process cannot run

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from railwatch.run_context import RunContext
 from telemetry.errors import ConfigError, EnvironmentLacksError
 from telemetry.json_text import json_bytes
+from telemetry.stop_signals import set_on_signals
 
 Ready = Callable[[dict[str, Any]], None]
 Main = Callable[[RunContext, threading.Event, Ready], None]
@@ -29,7 +30,7 @@ def run_child(main: Main) -> None:
     handler.setFormatter(log_lines())
     logging.basicConfig(level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"), handlers=[handler], force=True)
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGTERM,))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the supervisor requests the stop
     threading.Thread(target=_stop_when_orphaned, args=(stop,), name="orphan-watch", daemon=True).start()
     try:

@@ -26,6 +26,7 @@ from simulator.served.proc_tree import ProcTree
 from simulator.served.sysfs_tree import HwmonTree
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.stop_signals import set_on_signals
 
 logger = logging.getLogger(__name__)
 
@@ -197,8 +198,7 @@ def serve(
     `ready` is called once everything stands.
     """
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
     server = PlantServer(node, scenario, seed=seed, run_dir=run_dir, clock=clock)
     try:
         ready()

@@ -34,6 +34,7 @@ from simulator.served.served_node import BoardOptions, ServedNode, serve_node
 from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import ConfigError, EnvironmentLacksError
+from telemetry.stop_signals import set_on_signals
 
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
 _PATIENCE_S = 5.0  # heuristic: a program that ends on SIGTERM at all does so by then
@@ -256,8 +257,7 @@ def _with_library(running: ServedNode) -> PlantAddress:
 def _stop_signal() -> Callable[[], bool]:
     """Return a function that is true after SIGINT, SIGTERM or SIGHUP."""
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: stop.set())
+    set_on_signals(stop, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     return stop.is_set
 
 
