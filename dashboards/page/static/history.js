@@ -4,7 +4,7 @@ import { OTHER_NAMES } from "./samples.js";
 import { state } from "./stream.js";
 
 const SIGNALS = {
-  supply: ["voltage_v", "current_a", ...Object.values(OTHER_NAMES)],
+  supply: ["voltage_v", "current_a", ...Object.values(OTHER_NAMES).flat()],
   gpu: ["power_w", "sm_clock_mhz", "gpu_temp_c"],
 };
 const LEAST_REFRESH_MS = 10_000;
@@ -47,7 +47,7 @@ function named({ kind, series }) {
   const found = new Map();
   for (const { entity, signal, statistics } of series) {
     if (statistics.mean.every((value) => value === null)) continue;
-    const today = kind === "supply" ? (Object.keys(OTHER_NAMES).find((name) => OTHER_NAMES[name] === signal) ?? signal) : signal;
+    const today = kind === "supply" ? (Object.keys(OTHER_NAMES).find((name) => OTHER_NAMES[name].includes(signal)) ?? signal) : signal;
     const key = `${entity} ${today}`;
     const held = found.get(key);
     const merged = (one) => statistics[one].map((value, row) => held[one][row] ?? value);

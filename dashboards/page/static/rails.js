@@ -15,11 +15,17 @@ const SOURCES = { "sensor limits": "sensor limits", label: "the sensor's label" 
 const shownNominal = new Map(); // entity id -> nominal voltage that its readings show
 const heldOddness = new Map(); // entity id -> distance from its twins by which it is ordered
 
-/** Return the supplies that are rails: those with a nominal voltage, or with a voltage in the samples. */
-export const rails = () =>
-  state.entities.filter(
-    (entity) => entity.kind === "supply" && (namedNominal(entity) !== null || samples.has(entity.id, "voltage_v")),
-  );
+/**
+ * Return the supplies that are rails: those with a nominal voltage, or whose voltage was measured. Outputs that only a
+ * board controller measures count where no supply has a meter of its own, as in the judgement.
+ */
+export function rails() {
+  const supplies = state.entities.filter(({ kind }) => kind === "supply");
+  const names = new Map(supplies.map(({ id }) => [id, samples.measuredName(id, "voltage_v")]));
+  const hasMeters = [...names.values()].includes("voltage_v");
+  const isMeasured = (name) => name !== null && !(hasMeters && name === "output_voltage_v");
+  return supplies.filter((supply) => namedNominal(supply) !== null || isMeasured(names.get(supply.id)));
+}
 
 const namedNominal = (rail) => (Number(rail.tags.nominal_v) > 0 ? Number(rail.tags.nominal_v) : null);
 const classOf = (volts) => state.labels.rail_classes.find((one) => one.nominal_v === volts);

@@ -3,12 +3,21 @@
 const KEEP_MS = 600_000;
 const GAP_MS = 3_000; // a silence this long is drawn as a gap, not as a line across it
 
-const series = new Map(); // "entity signal" -> { unit, points: [[ms, value], ...] }
+const series = new Map(); // "entity signal" -> { unit, points: [[ms, value], ...], isMeasured: some value came }
 const newestMs = new Map(); // table -> ms of its newest row
 const keyOf = (entity, signal) => `${entity} ${signal}`;
-// Names that rails of other voltages than 12 V had, and those that a board controller measures still have.
-export const OTHER_NAMES = { voltage_v: "rail_voltage_v", current_a: "rail_current_a" };
-const heldOf = (entity, signal) => series.get(keyOf(entity, signal)) ?? series.get(keyOf(entity, OTHER_NAMES[signal]));
+// Names of the same reading where a board controller measures it: of a rail of the board, and of a supply's output.
+export const OTHER_NAMES = {
+  voltage_v: ["rail_voltage_v", "output_voltage_v"],
+  current_a: ["rail_current_a", "output_current_a"],
+};
+const namesOf = (signal) => [signal, ...(OTHER_NAMES[signal] ?? [])];
+
+/** Return the name by which a signal of an entity was measured, null where it never was. */
+export const measuredName = (entity, signal) =>
+  namesOf(signal).find((name) => series.get(keyOf(entity, name))?.isMeasured) ?? null;
+
+const heldOf = (entity, signal) => series.get(keyOf(entity, measuredName(entity, signal) ?? signal));
 
 /** Return true if samples of a signal of an entity came, with or without a value. */
 export const has = (entity, signal) => heldOf(entity, signal) !== undefined;
@@ -32,12 +41,13 @@ export function add(tables, nowMs) {
 function append(column, times, start, oldestMs) {
   const key = keyOf(column.entity, column.signal);
   let held = series.get(key);
-  if (!held) series.set(key, (held = { unit: column.unit, points: [] }));
+  if (!held) series.set(key, (held = { unit: column.unit, points: [], isMeasured: false }));
   const { points } = held;
   for (let row = start; row < times.length; row += 1) {
     const before = points.length ? points[points.length - 1][0] : times[row];
     if (times[row] - before > GAP_MS) points.push([before + 1, null]);
     points.push([times[row], column.values[row]]);
+    held.isMeasured ||= column.values[row] !== null;
   }
   if (points.length && points[0][0] < oldestMs - 30_000) points.splice(0, firstAfter(points, oldestMs));
 }

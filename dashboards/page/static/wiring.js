@@ -311,7 +311,8 @@ function gpuChip(id) {
 /** Rails and GPUs that no bus of the wiring has; null where there are none. */
 function leftOver(wiring) {
   const fed = wiring.buses.flatMap(({ branches }) => branches).flatMap(({ gpus }) => gpus);
-  const known = new Set([...wiring.supplies.flatMap(({ entities }) => entities), ...fed]);
+  const shown = [...wiring.supplies, ...wiring.chains.flat()].flatMap(({ entities }) => entities);
+  const known = new Set([...shown, ...fed]);
   const left = (entities) => entities.filter(({ id }) => !known.has(id)).map(({ label }) => label);
   const labels = [...left(rails()), ...left(state.entities.filter(({ kind }) => kind === "gpu"))];
   return labels.length ? element("p", {}, element("strong", {}, "On no bus that is known: "), labelList(labels)) : null;

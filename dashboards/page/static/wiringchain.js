@@ -2,6 +2,7 @@
 
 import { element, setText } from "./dom.js";
 import { UNKNOWN, quantity } from "./format.js";
+import { state } from "./stream.js";
 import { lowestNow } from "./wiringloads.js";
 
 /** Return a section for one chain, and the function that writes what is measured now into it. */
@@ -11,7 +12,8 @@ export function chainSection(stages) {
     element("li", {}, element("span", { class: "dim" }, assumed ? `${name} (assumed)` : name), " ", values[place]),
   );
   const verdict = element("p", { class: "verdict" });
-  const label = stages.some(({ converts }) => converts) ? "Converters in a row" : "Supplies and board";
+  const kind = stages.some(({ converts }) => converts) ? "Converters in a row" : "Supplies and board";
+  const label = [kind, busOf(stages)].filter(Boolean).join(", ");
   const section = element("section", { class: "chain", "aria-label": label }, element("h3", {}, label), element("ol", {}, ...items), verdict);
   const update = () => {
     const shown = stages.map((stage) => ({ stage, lowest: lowestNow(stage.entities, stage.nominal_v) }));
@@ -21,6 +23,12 @@ export function chainSection(stages) {
     items.forEach((item, place) => item.classList.toggle("alarming", shown[place] === worst && isLow(worst)));
   };
   return { section, update };
+}
+
+/** The bus of the supplies where the node has several, else null. */
+function busOf([{ entities }]) {
+  const buses = new Set(state.entities.filter(({ id }) => entities.includes(id)).map(({ tags }) => tags.bus));
+  return buses.size === 1 ? [...buses][0] : null;
 }
 
 const isLow = ({ stage, lowest }) => lowest < stage.limit_v;

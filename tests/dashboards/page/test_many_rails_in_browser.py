@@ -196,3 +196,13 @@ def test_of_many_gpus_the_worst_are_named_and_the_others_are_a_range(browser: We
         see(browser, "#chart-clock h3", "lowest 3 of 16")
         see(browser, "#chart-clock .legend li:first-child", "GPU 15 1")
         see(browser, "#chart-clock .legend li:last-child", "others 17")
+
+
+def test_outputs_that_a_board_controller_reports_are_drawn_where_no_supply_has_a_meter(browser: WebDriver) -> None:
+    reported = Rails(nominal_v=54.0, count=2, named_from="", reported=True)
+    with page_with(browser, reported):
+        wait(browser, lambda shown: sorted(order(shown)) == ["chart-psu0", "chart-psu1"])
+        see(browser, ".rails .about", "54\u202fV rails · limit 51.30\u202fV")
+    with page_with(browser, Rails(nominal_v=54.0, count=2), reported):
+        wait(browser, lambda shown: sorted(order(shown)) == ["chart-psu0", "chart-psu1"])
+        assert text(browser, "#supplies").count("PSU") == 2, "not again as psu2 and psu3"
