@@ -18,7 +18,7 @@ from analytics.incidents.book_settings import BookSettings
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
 from telemetry.records import ActionState, Cause, Finding, FindingStatus
-from tests.agent.guard.box import NODE, SPECS
+from tests.agent.guard.box import NODE, SPECS, SUPPLIES
 from tests.agent.guard.rig import Rig
 
 FANS = tuple(Entity(kind=EntityKind.FAN, key=f"fan{number}", name=f"fan{number}") for number in range(3))
@@ -44,12 +44,15 @@ class SlowRig(Rig):
     """A rig whose guard watches for a ring of slow sources; `slow` is written too where there is one."""
 
     slow: Ring | None = None
+    log: StepLog | None = None
     rpm: tuple[float, ...] = (TURN_RPM,) * 3
 
     def start_watching(self) -> None:
+        if self.log is not None:
+            self.log.close()
         node = Entity(kind=EntityKind.NODE, key="node0", name="node0")
         names = [spec.name for spec in SPECS]
-        self.guard._steps = StepLog(self.folder / "ring-steps", names, node=node, simulated=True, rows=4000)
+        self.log = self.guard._steps = StepLog(self.folder / "ring-steps", names, node=node, simulated=True, rows=4000)
         self.guard._later = SlowTables(JudgedTables.of(self.ring), self.folder / "ring-slow", self.clock)
 
     def row(self) -> None:
@@ -194,3 +197,31 @@ def test_a_table_of_the_sampler_keeps_its_place_beside_one_of_its_name(rig: Slow
     assert found is not None
     assert [*found.tables] == ["gpu_fast", "supply"]
     assert found.tables["supply"] is rig.ring.tables["supply"]
+
+
+def test_what_was_learnt_of_a_slow_table_goes_on_over_a_restart(rig: SlowRig, caplog: pytest.LogCaptureFixture) -> None:
+    inputs = TableSpec(
+        name="board_supplies", kind=EntityKind.SUPPLY, entities=SUPPLIES, signals=("input_voltage_v", "power_w")
+    )
+    rig.slow = slow_ring(rig.folder, inputs, FAN_TABLE)
+
+    def tick(rows: int) -> None:
+        for _ in range(rows):
+            rig.tick()
+            if rig.slow is not None and rig.box.rows % 20 == 0:
+                values = np.array([[230.0, 600.0]] * 2)
+                rig.slow.tables[inputs.name].append(rig.box.time_ns, values, np.ones((2, 2), dtype=np.bool_))
+
+    def learnt() -> dict[str, float]:
+        return {one.key: one.learnt_ratio for one in rig.pipeline.baselines if one.key.startswith("input_voltage")}
+
+    tick(6000)
+    before = learnt()
+    assert any(before.values())
+    rig.learnt.end(rig.pipeline, rig.clock.utc_ns())
+    with caplog.at_level(logging.WARNING):
+        rig.start_guard()
+        rig.start_watching()
+        tick(60)
+    assert {key: ratio for key, ratio in learnt().items() if ratio < before[key]} == {}
+    assert "restored learnt" not in caplog.text, "nothing is missing: the slow tables come"
