@@ -74,10 +74,10 @@ class Panel:
         """
         was = dict(before.joins)
         same = {kind for kind, joined in state.joins if kind in was and was[kind].spec == joined.spec}
+        columns = [[*zip(*pair, strict=True)] for pair in zip(before.column_joins, state.column_joins, strict=True)]
         goes_on = [
-            detector.kind in same
-            and all(_has_source(old) == _has_source(new) for old, new in zip(olds, news, strict=True))
-            for detector, olds, news in zip(self.detectors, before.column_joins, state.column_joins, strict=True)
+            detector.kind in same and all((old.source_spec is None) == (new.source_spec is None) for old, new in pairs)
+            for detector, pairs in zip(self.detectors, columns, strict=True)
         ]
         joins = tuple(
             (kind, replace(joined, values=was[kind].values, last_ns=was[kind].last_ns) if kind in same else joined)
@@ -88,6 +88,9 @@ class Panel:
             state,
             joins=joins,
             detectors=tuple(old if goes else new for goes, old, new in own),
+            column_joins=tuple(
+                tuple(old if old.source_spec == new.source_spec else new for old, new in pairs) for pairs in columns
+            ),
             event_detectors=before.event_detectors,
             readings={name: before.readings.get(name, spans) for name, spans in state.readings.items()},
         )
@@ -217,10 +220,6 @@ def _with_findings(detector: AnyDetector, own: Any, findings: Sequence[Finding])
 def _rests(detector: AnyDetector, own: Any) -> bool:
     """Return True for a detector to which its table has nothing to show."""
     return hasattr(detector, "rests") and detector.rests(own)
-
-
-def _has_source(join: ColumnJoin) -> bool:
-    return join.source_spec is not None
 
 
 def _joined_columns(detector: AnyDetector) -> tuple[JoinedColumn, ...]:
