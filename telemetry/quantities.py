@@ -39,9 +39,10 @@ _NAMES_BY_UNIT = {
         "fan_power_ratio fan_ratio gpu_util_ratio grows_with_power_ratio hourly_rise_high_ratio hourly_rise_low_ratio "
         "hourly_rise_ratio imbalance_ratio late_ratio limit_ratio mem_util_ratio nominal_ratio normal_fan_ratio "
         "nvlinks_up_ratio off_ratio part_ratio pin_share_ratio power_factor_ratio power_mismatch_ratio "
-        "power_spread_ratio rise_low_ratio rise_ratio share_ratio smoothed_theta_ratio swing_before_ratio theta_ratio "
-        "theta_ratio_hours thread_ratio usual_bus_share_ratio usual_bus_unexplained_ratio usual_efficiency_ratio "
-        "usual_gpu_util_ratio usual_mem_util_ratio usual_pin_share_ratio usual_power_factor_ratio usual_share_ratio"
+        "power_spread_ratio rise_low_ratio rise_ratio share_ratio smoothed_theta_ratio steps_share_ratio "
+        "swing_before_ratio theta_ratio theta_ratio_hours thread_ratio usual_bus_share_ratio "
+        "usual_bus_unexplained_ratio usual_efficiency_ratio usual_gpu_util_ratio usual_mem_util_ratio "
+        "usual_pin_share_ratio usual_power_factor_ratio usual_share_ratio"
     ),
     "rpm": "fan_rpm limit_rpm",
     "s": (

@@ -176,6 +176,7 @@ EVIDENCE = {
     "power_limit_w": "Power limit",
     "imbalance_ratio": "Current against its siblings",
     "share_ratio": "Share of the bus against its usual one",
+    "steps_share_ratio": "Share of the load's steps against its usual one",
     "bus_share_ratio": "Share of the bus",
     "nominal_ratio": "Share of the nominal voltage",
     "bus_margin_ratio": "Margin left on the bus before the converter",
