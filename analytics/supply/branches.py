@@ -10,9 +10,13 @@ time, the bus voltage decides: it lies below the open-circuit voltage of the dea
 Cold-redundant supplies sleep at a light load and wake within some tenths of a second when it grows. At a light load a
 branch that carries nothing is therefore no lost one, unless its own output is gone too: it is one as soon as the load
 has grown and it still carries nothing. Light is half of the most that the bus was seen at, or what a bus carries whose
-GPUs draw less than half of their limits, or all idle: supplies are chosen for GPUs that work. One that lowered its own
-output as it fell asleep is alive, and wakes at a share of its rating that may lie far above any load seen so far: while
-its output stays, it is no lost one.
+GPUs draw less than half of their limits, or all idle: supplies are chosen for GPUs that work. One that fell silent at a
+light load need not wake before the others carry more than they did of the most: they bear that, whatever their rating.
+One that lowered its own output as it fell asleep is alive, and wakes at a share of its rating that may lie far above
+any load seen so far: while its output stays, it is no lost one.
+
+Where outputs share loosely, a branch may carry nothing each time that the load is light, for seconds and again and
+again; meters that take turns show the others at another moment then. It is lost once that lasts much longer than usual.
 """
 
 from dataclasses import dataclass, replace
@@ -102,6 +106,10 @@ MIN_ROWS = 3
 LIGHT_RATIO = 0.5
 # heuristic: a supply that sleeps wakes within a tenth of a second; a meter that averages shows it a little later.
 WAKES_NS = 3 * NS_PER_S // 10
+# heuristic: firmware lets no supply sleep for less. What carries nothing for a shorter time and wakes by itself, three
+# times and more, has a load that leaves it nothing now and then: a lost one carries nothing for three times as long.
+_LULL_NS = 6 * NS_PER_S
+_LULLS, _LONGER_THAN_LULLS = 3, 3
 # heuristic: supplies sleep at a set point some per cent lower; usual differences between meters repeat within a tenth.
 SLEEPS_LOWER_RATIO = 0.01
 
@@ -115,7 +123,8 @@ class Branches:
     carry, NaN where there are none, `most_a` the most that was ever usual for the whole bus. `heavy_ns` is the time
     since which a branch without current cannot be asleep at the load of its bus, 0 where it may be. `lowered` marks
     those that lowered their own output as they fell asleep. `least_a` is the least usual current of a branch that is
-    watched, 3 A at 12 V and the same power elsewhere.
+    watched, 3 A at 12 V and the same power elsewhere. `lulls` counts the short times without current that ended by
+    themselves, `lull_ns` is the longest of them.
     """
 
     usual_a: FloatArray
@@ -130,6 +139,8 @@ class Branches:
     others_a: FromZero
     lowest_a: Annotated[FloatArray, np.inf]
     highest_a: Annotated[FloatArray, -np.inf]
+    lulls: FromZero
+    lull_ns: TimeArray
 
     def mean_others_a(self) -> FloatArray:
         """Return the siblings' mean current since the branch is dead, NaN where it is not."""
@@ -188,9 +199,12 @@ def watch_row(
         return branches
     alive = used & ~dead
     still = was & ~alive
+    empty_ns = now_ns - branches.since_ns
+    lull = was & alive & (empty_ns < _LULL_NS)
     counts = np.where(still, branches.rows, 0.0)
     by_rating = are_light_for_others(voltage_v * current_a, rated_w, buses)
-    by_load = (group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a) | gpus_light
+    light_a = np.where(was & (branches.heavy_ns == 0), _borne_a(branches, buses), LIGHT_RATIO * branches.most_a)
+    by_load = (group_sum(current_a, buses) < light_a) | gpus_light
     light = np.where(np.isnan(by_rating), by_load, by_rating > 0)
     begins = dead & ~was
     heavy_ns = np.where(_awake(branches, now_ns) | (~light & (branches.heavy_ns > 0)), branches.heavy_ns, now_ns)
@@ -205,7 +219,16 @@ def watch_row(
         others_a=np.where(still, branches.others_a, 0.0) + np.where(dead, others_a, 0.0),
         lowest_a=np.fmin(np.where(still, branches.lowest_a, np.inf), np.where(dead, current_a, np.inf)),
         highest_a=np.fmax(np.where(still, branches.highest_a, -np.inf), np.where(dead, current_a, -np.inf)),
+        lulls=branches.lulls + lull,
+        lull_ns=np.where(lull, np.maximum(branches.lull_ns, empty_ns), branches.lull_ns),
     )
+
+
+def _borne_a(branches: Branches, buses: GroupArray) -> FloatArray:
+    """Return for each branch the current below which its bus need not wake it, where no rating is known."""
+    usual_a = group_sum(branches.usual_a, buses)
+    share = others_sum(branches.usual_a, buses) / np.where(usual_a > 0.0, usual_a, np.nan)
+    return np.asarray(np.fmax(LIGHT_RATIO, share) * branches.most_a, dtype=np.float64)
 
 
 def _is_lower(branches: Branches, voltage_v: FloatArray, dead: MaskArray, buses: GroupArray) -> MaskArray:
@@ -249,7 +272,8 @@ def gone(
     measures = branches.highest_a > branches.lowest_a
     dead_ns = now_ns - branches.since_ns
     at_once = (dead_ns >= _SILENT_FROM_NS) & (dead_ns <= _SILENT_UNTIL_NS)
-    shown = taken_over | (share_taken & (off | measures | at_once)) | (carried & measures)
+    lulled = (branches.lulls >= _LULLS) & (dead_ns < _LONGER_THAN_LULLS * branches.lull_ns)
+    shown = (taken_over | (share_taken & (off | measures | at_once)) | (carried & measures)) & (off | ~lulled)
     return np.asarray(enough & shown & (off | (_awake(branches, now_ns) & ~branches.lowered)), dtype=np.bool_)
 
 

@@ -39,12 +39,13 @@ def watched(
     others_v: float = 11.9,
     idle: Sequence[bool] = (),
     rated_w: float = np.nan,
+    start_ns: int = NS_PER_S,
 ) -> bool:
     """Return True if supply 0 is off after rows in which it carries nothing and the others these currents together."""
     rng, found = np.random.default_rng(1), False
     volts = np.array([own_v, others_v, others_v])
     for row, total_a in enumerate(totals_a.tolist()):
-        now_ns = NS_PER_S + row * EVERY_NS
+        now_ns = start_ns + row * EVERY_NS
         amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
         gpus_light = np.full(3, bool(idle) and idle[row])
         branches = watch_row(
@@ -62,6 +63,21 @@ def watched(
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
     return found
+
+
+def one_row(branches: Branches, now_ns: int, current_a: FloatArray) -> Branches:
+    return watch_row(
+        branches,
+        now_ns,
+        current_a=current_a,
+        voltage_v=BUS_V,
+        used=USED,
+        groups=BUS,
+        nodes=BUS,
+        buses=BUS,
+        gpus_light=np.zeros(3, dtype=np.bool_),
+        rated_w=np.full(3, np.nan),
+    )
 
 
 @pytest.mark.parametrize("amps", [25.0, 40.0])
@@ -94,6 +110,23 @@ def test_a_branch_that_does_not_wake_when_the_load_grows_is_off() -> None:
     light, heavy = np.full(20, 36.0), np.full(4, 110.0)
     assert not watched(relearnt(loaded(), 12.0), np.concatenate((light, heavy[:2], light)))
     assert watched(relearnt(loaded(), 12.0), np.concatenate((light, heavy)))
+
+
+def test_a_branch_that_fell_asleep_need_not_wake_while_the_others_bear_what_they_did_of_the_most() -> None:
+    light = np.full(20, 36.0)
+    assert not watched(relearnt(loaded(), 12.0), np.concatenate((light, np.full(30, 78.0))))
+    assert watched(relearnt(loaded(), 12.0), np.concatenate((light, np.full(30, 84.0))))
+
+
+def test_a_branch_whose_load_often_leaves_it_nothing_is_off_only_after_three_such_times() -> None:
+    often = loaded()
+    for start_ns in range(10 * NS_PER_S, 40 * NS_PER_S, 10 * NS_PER_S):
+        for passed_s in (0, 2, 4):
+            own_a = 0.0 if passed_s < 4 else 40.0
+            often = one_row(often, start_ns + passed_s * NS_PER_S, np.array([own_a, 60.0, 60.0]))
+    assert not watched(often, np.full(115, 120.0), start_ns=50 * NS_PER_S)
+    assert watched(often, np.full(125, 120.0), start_ns=50 * NS_PER_S)
+    assert watched(loaded(), np.full(MIN_ROWS, 120.0))
 
 
 def test_a_branch_whose_own_output_is_gone_does_not_sleep() -> None:
