@@ -13,7 +13,7 @@ from telemetry.recording import Recording
 _NAMES_COLUMNS = 30
 _SENSOR = "docs/how-to/wire-a-rail-sensor.md"
 _BOARD = "docs/how-to/read-the-board-controller.md"
-_READINGS = "docs/how-to/send-your-own-readings.md"
+_READINGS = "docs/how-to/send-your-own-readings.md, and a fleet service, which judges them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
