@@ -61,7 +61,7 @@ def _where_text(low: int, measured: int) -> str:
         return ": check its feed"
     if low <= 1:
         return ", others as before: check its inlet and meter"
-    return f", {low} of {measured} inputs: check the feed"
+    return f", {low} of {measured} input meters: check the feed"
 
 
 def describe_loss(levels: InputLevels, known: MaskArray, entities: tuple[Entity, ...], groups: GroupArray) -> Describe:
@@ -73,7 +73,7 @@ def describe_loss(levels: InputLevels, known: MaskArray, entities: tuple[Entity,
         if status is FindingStatus.CLEARED:
             summary = f"{name} has input again, {volts(now_v)}"
         else:
-            where = f", {low[index]:.0f} of {measured[index]:.0f} inputs" if measured[index] > 1 else ""
+            where = f", {low[index]:.0f} of {measured[index]:.0f} input meters" if measured[index] > 1 else ""
             summary = f"{name} is off: input at {volts(now_v)}, usually {volts(usual_v)}{where}; check the feed"
         return Statement(
             severity=Severity.CRITICAL,

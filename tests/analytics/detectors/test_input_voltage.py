@@ -58,7 +58,7 @@ def test_a_feed_that_sags_is_found_on_all_of_its_supplies_at_any_mains(usual_v: 
         (Cause.INPUT_SAG, FindingStatus.CLEARED),
         (Cause.INPUT_SAG, FindingStatus.CLEARED),
     ]
-    assert "2 of 2 inputs: check the feed" in summaries[0].summary
+    assert "2 of 2 input meters: check the feed" in summaries[0].summary
 
 
 def test_two_meters_need_one_reading_each() -> None:
@@ -83,7 +83,7 @@ def test_the_only_meter_speaks_for_its_feed() -> None:
 def test_supplies_are_compared_with_those_of_their_own_feed() -> None:
     wired = DETECTOR.with_wiring(TWO_FEEDS)
     both = raised(inputs(sag_of(0.8, rows=10, of=2, all_of=4)), wired)
-    assert ["2 of 2 inputs" in one.summary for one in both] == [True, True]
+    assert ["2 of 2 input meters" in one.summary for one in both] == [True, True]
 
 
 def test_a_loss_is_found_within_seconds_where_the_clock_was_set_back_at_its_first_second() -> None:
@@ -124,7 +124,7 @@ def test_a_feed_at_nothing_loses_its_supplies_and_is_no_sag() -> None:
         (Cause.SUPPLY_LOST, "supply:psu0"),
         (Cause.SUPPLY_LOST, "supply:psu1"),
     ]
-    assert both[0].summary == "PSU 0 is off: input at 0.00 V, usually 230 V, 2 of 4 inputs; check the feed"
+    assert both[0].summary == "PSU 0 is off: input at 0.00 V, usually 230 V, 2 of 4 input meters; check the feed"
 
 
 def test_a_supply_that_carries_on_without_input_is_information() -> None:
