@@ -61,6 +61,9 @@ _HEAT = OutcomeMeasure(
     settle_s=THERMAL_SETTLE_S,
     verify_s=THERMAL_VERIFY_S,
 )
+# A board's controller reads a rail every one to ten seconds: its newest reading may be from before the action.
+BOARD_SETTLE_S = SETTLE_S + 10.0
+BOARD_VERIFY_S = VERIFY_S + 10.0
 # Where a finding names no limit, as that of an ageing joint, the lowest voltage before and after is compared.
 _RAIL = OutcomeMeasure(
     kind=EntityKind.SUPPLY,
@@ -72,7 +75,13 @@ _RAIL = OutcomeMeasure(
     limit="limit_v",
 )
 # What is found on the node itself is found by its controller's reading of the board's bus: no supply's output shows it.
-_BOARD = replace(_RAIL, kind=EntityKind.NODE, signal="main_bus_voltage_v")
+_BOARD = replace(
+    _RAIL,
+    kind=EntityKind.NODE,
+    signal="main_bus_voltage_v",
+    settle_s=BOARD_SETTLE_S,
+    verify_s=BOARD_VERIFY_S,
+)
 MEASURES = {
     Cause.SUPPLY_SAG: _RAIL,
     Cause.SUPPLY_OVERLOAD: _RAIL,
@@ -90,7 +99,7 @@ MEASURES = {
     ),
 }
 # A rail of the board that only its controller measures; its findings are those of these detectors.
-_BOARD_RAIL = replace(_RAIL, signal="rail_voltage_v")
+_BOARD_RAIL = replace(_BOARD, kind=EntityKind.SUPPLY, signal="rail_voltage_v")
 _BY_CONTROLLER = frozenset({"bus_rail", "converter_rail"})
 _SIGNALS = frozenset(measure.signal for measure in (*MEASURES.values(), _BOARD, _BOARD_RAIL))
 _KEPT_NS = int(max(measure.window_s for measure in MEASURES.values()) * NS_PER_S)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from physics.node_state import MeasuredNode, MeasuredSupply
+from rules.caps.board_bus import shown_late_s
 from rules.caps.knobs import Scale
 from rules.caps.setting import describe, predict, safe_setting
 from rules.engine.claims import CapClaim, SteadyResistance
@@ -101,13 +102,14 @@ def _lasting(
         return None
     if claim.relaxed_ns is not None:
         return f"the symptom came back after the {claim.knob.label} was relaxed"
-    if response.persist is Persist.HOLD or age_s < response.settle_s or not _persists(incident, node, claim):
+    settle_s = response.settle_s + shown_late_s(incident)
+    if response.persist is Persist.HOLD or age_s < settle_s or not _persists(incident, node, claim):
         return None
     what = "cap" if claim.knob is not KnobKind.FAN else "fan"
     if claim.cleared_ns is not None and claim.returned_ns is not None:
         cleared_s, returned_s = ((at - claim.tightened_ns) / NS_PER_S for at in (claim.cleared_ns, claim.returned_ns))
         return f"the symptom cleared {cleared_s:.0f} s after the {what} and returned {returned_s:.0f} s after it"
-    return f"symptom still present {response.settle_s:g} s after the {what}"
+    return f"symptom still present {settle_s:g} s after the {what}"
 
 
 def _deep(claim: CapClaim, incident: Incident, node: MeasuredNode, *, hold_v: float | None) -> str | None:

@@ -29,6 +29,9 @@ METERS_ERROR = 0.015
 # Drop of a sound path under its usual load, whatever the meters show of it. heuristic: bus bars, blades and joints of
 # simulated sound nodes drop 0.3 to 0.7 per cent.
 SOUND_DROP = 0.007
+# Time after a cap in which a sag at the board may still be shown: up to ten seconds until the controller reads the rail
+# again, and fifteen of its readings above the limit, a second apart (`BoardRailLimits.clear_readings`).
+SHOWN_LATE_S = 25.0
 # Depth of a dip over what the meter of a supply shows of it: a mean over 10 ms is 0.63 of a dip that recovers within
 # 10 ms. heuristic: such a meter, and such a supply.
 WHOLE_DIP_RATIO = 1.6
@@ -67,6 +70,12 @@ def board_findings(incident: Incident) -> tuple[Finding, ...]:
 def is_of_board(finding: Finding) -> bool:
     """Return True for a finding on the bus at the board."""
     return finding.detector.partition(".")[0] in DETECTORS
+
+
+def shown_late_s(incident: Incident) -> float:
+    """Return for how long after a cap an incident may still be open though its cause is gone."""
+    active = [one for one in incident.findings if one.status is not FindingStatus.CLEARED]
+    return SHOWN_LATE_S if active and all(is_of_board(one) for one in active) else 0.0
 
 
 def metered_supplies(incident: Incident) -> tuple[str, ...]:

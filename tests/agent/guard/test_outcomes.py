@@ -71,14 +71,16 @@ def test_a_sag_is_over_when_the_lowest_voltage_is_back_above_the_limit() -> None
 
 @pytest.mark.parametrize(("after_v", "helped"), [(52.0, True), (50.75, False)])
 def test_a_sag_of_the_board_is_judged_by_the_controllers_reading(after_v: float, *, helped: bool) -> None:
-    """The outputs of the supplies, and rails of other voltages, do not show it."""
+    """The outputs of the supplies and rails of other voltages do not show it, nor what it read before the action."""
     node = Entity(kind=EntityKind.NODE, key="box", name="box")
     sag = incident_of(Cause.SUPPLY_SAG, node.id, minimum_v=50.75, limit_v=51.3)
-    tracker, volts = OutcomeTracker(), np.full(15, after_v)
+    tracker, volts = OutcomeTracker(), np.full(25, after_v)
+    volts[:10] = 50.75
     tracker.begin(sag, decision_on(sag), START_NS)
-    tracker.feed(_by_second(node, {"main_bus_voltage_v": volts, "rail_voltage_v": np.full(15, 12.1)}))
-    tracker.feed(_by_second(SUPPLIES[0], {"voltage_v": np.full(15, 3.3)}))
-    (outcome,) = tracker.step(START_NS + 15 * NS_PER_S)
+    tracker.feed(_by_second(node, {"main_bus_voltage_v": volts, "rail_voltage_v": np.full(25, 12.1)}))
+    tracker.feed(_by_second(SUPPLIES[0], {"voltage_v": np.full(25, 3.3)}))
+    assert tracker.step(START_NS + 15 * NS_PER_S) == ()
+    (outcome,) = tracker.step(START_NS + 25 * NS_PER_S)
     assert (outcome.helped, outcome.before, outcome.after) == (helped, 50.75, after_v)
 
 
@@ -90,9 +92,9 @@ def test_a_sag_of_the_rail_of_one_bus_is_judged_by_that_rail_alone() -> None:
     tracker = OutcomeTracker()
     tracker.begin(sag, decision_on(sag), START_NS)
     for rail, volts in zip(rails, (52.0, 50.0), strict=True):
-        tracker.feed(_by_second(rail, {"rail_voltage_v": np.full(15, volts)}))
-    tracker.feed(_by_second(SUPPLIES[0], {"voltage_v": np.full(15, 53.9)}))
-    (outcome,) = tracker.step(START_NS + 15 * NS_PER_S)
+        tracker.feed(_by_second(rail, {"rail_voltage_v": np.full(25, volts)}))
+    tracker.feed(_by_second(SUPPLIES[0], {"voltage_v": np.full(25, 53.9)}))
+    (outcome,) = tracker.step(START_NS + 25 * NS_PER_S)
     assert (outcome.helped, outcome.before, outcome.after) == (True, 50.75, 52.0)
 
 

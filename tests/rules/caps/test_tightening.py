@@ -56,6 +56,20 @@ def test_a_symptom_that_cleared_and_returned_is_not_reported_as_one_that_stayed(
     assert step.setting < 1380.0
 
 
+def test_a_sag_at_the_board_lasts_no_longer_than_its_controller_takes_to_show_its_end() -> None:
+    sag = scenes.incident(Cause.SUPPLY_SAG)
+    board = replace(sag, findings=tuple(replace(one, detector="board_rail.supply_sag") for one in sag.findings))
+    response = replace(scenes.CAP, persist=Persist.TIGHTEN, settle_s=15.0)
+    steps = {
+        at_s: tighten(
+            claim_at(0.0), response, board, scenes.node(), NodeLimits(), scale=SCALE, now_ns=scenes.seconds(at_s)
+        )
+        for at_s in (16.0, 39.0, 41.0)
+    }
+    assert [step.setting is not None for step in steps.values()] == [False, False, True]
+    assert steps[41.0].reason.startswith("symptom still present 40 s after the cap")
+
+
 @pytest.mark.parametrize(("main_v", "board_v", "lasts"), [(52.0, 11.8, False), (51.0, 11.8, True), (52.0, 11.3, True)])
 def test_a_symptom_on_rails_of_two_voltages_lasts_while_one_of_them_is_below_its_own_limit(
     *, main_v: float, board_v: float, lasts: bool
