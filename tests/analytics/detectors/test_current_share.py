@@ -397,9 +397,11 @@ def test_a_share_that_fell_in_the_steps_of_the_load_alone_is_named_by_it() -> No
         test, swing=replace(test.swing, fall=np.log([0.81])), rise=np.array([1e-6]), current_a=np.array([11.0]),
         voltage_v=np.array([54.0]), bus_a=np.array([33.0]),
     )  # fmt: skip
-    said = describe_share(usual, test, (supply(0),))(0, FindingStatus.RAISED)
-    assert said.summary == "PSU 0 takes 81 % of its usual share of the load's steps at 11 A: ageing joint suspected"
-    assert {one.name: one.value for one in said.evidence}["steps_share_ratio"] == pytest.approx(0.81)
+    statement = describe_share(usual, test, (supply(0),))(0, FindingStatus.RAISED)
+    assert (
+        statement.summary == "PSU 0 takes 81 % of its usual share of the load's steps at 11 A: ageing joint suspected"
+    )
+    assert {one.name: one.value for one in statement.evidence}["steps_share_ratio"] == pytest.approx(0.81)
 
 
 def test_a_path_that_drops_more_is_named_by_its_drop_though_the_voltage_lies_lower() -> None:
