@@ -38,8 +38,6 @@ _RESOLVED_HZ = 4.0
 # Slower readings beat with the steps, and all fall into the same phase for a part of each beat. heuristic: a wait takes
 # a tenth of a step and more, so where ten times as long showed none, it is no beat.
 _BEAT_LENGTHS = 10.0
-# heuristic: a wait of a third of a step lasts longer in a beat only of steps within 0.3 % of the time between readings.
-_BEAT_MOST_S = 100.0
 # heuristic: noise of sensors is a thousand times larger, rounding in sums of squares a thousand times smaller. Below it
 # one value was read again and again: the reader stopped.
 _MOVES_RATIO = 1e-5
@@ -199,5 +197,4 @@ def _may_beat(swing: Swing, spin: Spin) -> MaskArray:
     """Return a mask of GPUs with readings so rare that they may beat with the steps of a job that began lately."""
     rare = swing.counts.sum(axis=1) < _RESOLVED_HZ * _WINDOW_S
     seen_s = np.minimum(swing.since_idle_s - spin.lasted_s, swing.seconds)
-    short = (seen_s < _BEAT_LENGTHS * spin.lasted_s) & (spin.lasted_s < _BEAT_MOST_S)
-    return np.asarray(rare & short, dtype=np.bool_)
+    return np.asarray(rare & (seen_s < _BEAT_LENGTHS * spin.lasted_s), dtype=np.bool_)

@@ -125,10 +125,7 @@ def test_readings_of_one_a_second_that_beat_with_the_steps_show_them_too(period_
     findings = reported(beating(period_s, hung_s=400, end_s=440))
     assert len(findings) == 4
     assert all(0 < (one.time_ns - START_NS) / NS_PER_S - 400 <= 32 for one in findings)
-    soon = reported(beating(period_s, hung_s=200, end_s=310))
-    assert {100 <= (one.time_ns - START_NS) / NS_PER_S - 200 <= 106 for one in soon} == {True}, (
-        "a beat may show as much"
-    )
+    assert reported(beating(period_s, hung_s=200, end_s=310)) == (), "as much as a beat may show"
 
 
 def beating(period_s: float, *, hung_s: int, end_s: int, busy_ratio: float = 0.78, low_w: float = 100.0) -> Frame:
