@@ -194,7 +194,7 @@ class Guard:
         now_ns = self._clock.utc_ns()
         found = None if self._later is None else self._later.look()
         if found is not None and self._reader.take_tables(found.tables):
-            self._pipeline.take_tables(self._reader.specs, found.topology, now_ns)
+            self._pipeline.take_tables(found.specs, found.topology, now_ns)
             self._log_idle()
         step = self._pipeline.step(self._reader.read(), self._new_reports(), now_ns)
         # Act first: writing records can wait the microseconds that a sagging rail cannot.

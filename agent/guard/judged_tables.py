@@ -36,6 +36,11 @@ class JudgedTables:
         tables = {name: table for name, table in ring.tables.items() if not table.spec.is_late}
         return JudgedTables(tables=tables, topology=ring.topology)
 
+    @property
+    def specs(self) -> list[TableSpec]:
+        """Specs of the tables."""
+        return [table.spec for table in self.tables.values()]
+
 
 class SlowTables:
     """Watch for the ring of the process for slow sources; the thread of the guard owns it.
@@ -100,11 +105,6 @@ class RowReader:
     def __init__(self, tables: Mapping[str, RingTable], first_rows: Mapping[str, int] | None = None) -> None:
         self._tables = dict(tables)
         self.nexts = {name: table.count if first_rows is None else first_rows[name] for name, table in tables.items()}
-
-    @property
-    def specs(self) -> list[TableSpec]:
-        """Specs of the tables."""
-        return [table.spec for table in self._tables.values()]
 
     def take_tables(self, tables: Mapping[str, RingTable]) -> bool:
         """Read these tables from now on; True if one has other entities or signals, or was not read before."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from analytics.incidents.families import STANDING
+from rules.caps.board_bus import BOARD_ROUND_S
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
@@ -61,9 +62,6 @@ _HEAT = OutcomeMeasure(
     settle_s=THERMAL_SETTLE_S,
     verify_s=THERMAL_VERIFY_S,
 )
-# A board's controller reads a rail every one to ten seconds: its newest reading may be from before the action.
-BOARD_SETTLE_S = SETTLE_S + 10.0
-BOARD_VERIFY_S = VERIFY_S + 10.0
 # Where a finding names no limit, as that of an ageing joint, the lowest voltage before and after is compared.
 _RAIL = OutcomeMeasure(
     kind=EntityKind.SUPPLY,
@@ -75,12 +73,13 @@ _RAIL = OutcomeMeasure(
     limit="limit_v",
 )
 # What is found on the node itself is found by its controller's reading of the board's bus: no supply's output shows it.
+# Its newest reading may be from before the action.
 _BOARD = replace(
     _RAIL,
     kind=EntityKind.NODE,
     signal="main_bus_voltage_v",
-    settle_s=BOARD_SETTLE_S,
-    verify_s=BOARD_VERIFY_S,
+    settle_s=SETTLE_S + BOARD_ROUND_S,
+    verify_s=VERIFY_S + BOARD_ROUND_S,
 )
 MEASURES = {
     Cause.SUPPLY_SAG: _RAIL,

@@ -1,5 +1,6 @@
 """The plant process: the simulated node, in real time."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -7,12 +8,11 @@ from threading import Event
 from railwatch.processes.child import Ready, run_child
 from railwatch.run_context import RunContext
 from railwatch.wiring.simulated_wiring import described_topology, supply_names
-from simulator.files.node import load_node
+from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
 from simulator.served.description import library_for
-from simulator.served.served_node import BoardOptions, serve_redfish
 from simulator.served.server import PlantServer
-from telemetry.clock import SystemClock
+from telemetry.clock import Clock, SystemClock
 
 LOOK_S = 0.02
 
@@ -27,8 +27,9 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
     clock = SystemClock()
     server = PlantServer(node, scenario, seed=context.seed, run_dir=context.run_dir / "plant", clock=clock)
     served = replace(server.served, library_dir=library)
-    board = None if node.sensors.bmc is None else serve_redfish(server, node, BoardOptions(), clock)
-    try:
+    with ExitStack() as opened:
+        opened.callback(server.close)
+        redfish_port = None if node.sensors.bmc is None else _serve_board(server, node, clock, opened)
         ready(
             {
                 "library_dir": None if library is None else str(library),
@@ -40,17 +41,22 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
                 "environ": served.environment,
                 "topology": described_topology(node).model_dump(mode="json", exclude_defaults=True),
                 "supply_names": supply_names(node),
-                "redfish_port": None if board is None else board.port,
+                "redfish_port": redfish_port,
             }
         )
         # Simulated time begins when all processes of the node are ready, however long their start takes.
         while not context.begun_path.exists() and not stop.wait(LOOK_S):
             pass
         server.run(stop.is_set)
-    finally:
-        if board is not None:
-            board.close()
-        server.close()
+
+
+def _serve_board(server: PlantServer, node: NodeFile, clock: Clock, opened: ExitStack) -> int:
+    """Serve the controller of a node and return its port."""
+    from simulator.served.served_node import BoardOptions, serve_redfish  # noqa: PLC0415 -- 0.2 s; few nodes have one
+
+    board = serve_redfish(server, node, BoardOptions(), clock)
+    opened.callback(board.close)
+    return board.port
 
 
 if __name__ == "__main__":

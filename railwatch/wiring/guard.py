@@ -23,8 +23,6 @@ from config.guard_pipeline import pipeline_settings
 from config.sources import SourceUse
 from railwatch.run_context import RunContext
 from telemetry.clock import Clock
-from telemetry.entities import Topology
-from telemetry.frames import TableSpec
 from telemetry.json_text import json_text
 from telemetry.records import Event
 
@@ -77,9 +75,8 @@ class GuardThread:
         self._pulse = StepClock(clock)
         sag, judged = context.config.detectors.rail_sag, JudgedTables.of(ring)
         self._line = NonBlockingClient(context.actuator_socket)
-        specs = [table.spec for table in judged.tables.values()]
-        pipeline = _pipeline(context, specs, ring.topology, supported_mhz, ranges)
-        self._reflex = Reflex(specs, self._line, clock, limits=sag)
+        pipeline = _pipeline(context, judged, supported_mhz, ranges)
+        self._reflex = Reflex(judged.specs, self._line, clock, limits=sag)
         self.guard = Guard(
             judged.tables,
             pipeline,
@@ -201,11 +198,7 @@ def _step_log(context: RunContext, names: Sequence[str], settings: SamplerSettin
 
 
 def _pipeline(
-    context: RunContext,
-    specs: Sequence[TableSpec],
-    topology: Topology,
-    supported_mhz: Mapping[str, tuple[float, ...]],
-    ranges: Ranges,
+    context: RunContext, judged: JudgedTables, supported_mhz: Mapping[str, tuple[float, ...]], ranges: Ranges
 ) -> Pipeline:
     settings = pipeline_settings(context.config, simulated=context.simulated)
-    return Pipeline(specs, topology, settings, supported_mhz=supported_mhz, ranges=ranges)
+    return Pipeline(judged.specs, judged.topology, settings, supported_mhz=supported_mhz, ranges=ranges)

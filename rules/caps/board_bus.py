@@ -29,9 +29,11 @@ METERS_ERROR = 0.015
 # Drop of a sound path under its usual load, whatever the meters show of it. heuristic: bus bars, blades and joints of
 # simulated sound nodes drop 0.3 to 0.7 per cent.
 SOUND_DROP = 0.007
-# Time after a cap in which a sag at the board may still be shown: up to ten seconds until the controller reads the rail
-# again, and fifteen of its readings above the limit, a second apart (`BoardRailLimits.clear_readings`).
-SHOWN_LATE_S = 25.0
+# A controller reads a rail every one to ten seconds: its newest reading may be from so long ago.
+BOARD_ROUND_S = 10.0
+# Time after a cap in which a sag at the board may still be shown: until the controller reads the rail again, and then
+# fifteen of its readings above the limit, a second apart (`BoardRailLimits.clear_readings`).
+SHOWN_LATE_S = BOARD_ROUND_S + 15.0
 # Depth of a dip over what the meter of a supply shows of it: a mean over 10 ms is 0.63 of a dip that recovers within
 # 10 ms. heuristic: such a meter, and such a supply.
 WHOLE_DIP_RATIO = 1.6

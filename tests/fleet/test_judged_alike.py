@@ -148,7 +148,7 @@ def judged_live(
     log = StepLog(folder / "steps", [*judged.tables], node=node, simulated=True, rows=1 << 15)
     clocks = recording.meta.config.get("supported_mhz", {})
     pipeline = Pipeline(
-        [table.spec for table in judged.tables.values()],
+        judged.specs,
         recording.topology,
         settings,
         supported_mhz={uuid: tuple(values) for uuid, values in clocks.items()},

@@ -8,7 +8,7 @@ import { nowMs, state } from "./stream.js";
 // What a supply shows, the most direct signal first: at the load, as the supply reports it, as the board measures it.
 const VOLTAGES = ["voltage_v", "output_voltage_v", "rail_voltage_v"];
 const CURRENTS = ["current_a", "output_current_a", "rail_current_a"];
-const SLOW = new Set(["output_voltage_v", "rail_voltage_v", "output_current_a", "rail_current_a"]);
+const SLOW = new Set(Object.values(samples.OTHER_NAMES).flat());
 const SLOW_STALE_MS = 35_000; // heuristic: three reads of a board controller, which by default come every ten seconds
 
 const staleAfter = (signal) => (SLOW.has(signal) ? SLOW_STALE_MS : state.staleAfterMs);

@@ -139,7 +139,7 @@ def test_tables_that_change_all_the_time_are_taken_once_a_minute(rig: SlowRig) -
         rig.tick(20)
         taken.append(rig.pipeline._topology)
     assert len({id(one) for one in taken}) == 3, "at the start, and then once a minute"
-    assert len(rig.guard._reader.specs) == len(SPECS) + 3
+    assert len(rig.guard._reader.nexts) == len(SPECS) + 3
 
 
 def test_what_a_detector_holds_goes_on_where_its_own_table_is_the_same(rig: SlowRig) -> None:

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from analytics.detectors.current_share import CurrentShare, CurrentShareState
-from analytics.detectors.current_share_summary import describe_share
 from analytics.detectors.supply_limits import CurrentShareLimits
 from analytics.incidents.book import IncidentBook
-from analytics.supply.current_share import ShareTest
-from analytics.supply.usual_share import LEARN_BLOCKS, RELEARN_BLOCKS, SWAPPED_BLOCKS, UsualShare
+from analytics.supply.usual_share import LEARN_BLOCKS, RELEARN_BLOCKS, SWAPPED_BLOCKS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, filled
+from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause, FaultClass, Finding, FindingStatus
 from tests.analytics.scenes import gpu, node_of, supply
 from tests.analytics.supply.share_rows import BLOCK_ROWS, RATE_HZ, Bus, job, rows_of, sound, worn
@@ -389,27 +387,3 @@ def test_nonsense_is_never_worth_a_warning(case: str) -> None:
         case _:
             values[:, :, 0] = 54.0
     assert reported(replace(frame, values=values)) == []
-
-
-def test_a_share_that_fell_in_the_steps_of_the_load_alone_is_named_by_it() -> None:
-    usual, test = filled(UsualShare, 1), filled(ShareTest, 1)
-    test = replace(
-        test, swing=replace(test.swing, fall=np.log([0.81])), rise=np.array([1e-6]), current_a=np.array([11.0]),
-        voltage_v=np.array([54.0]), bus_a=np.array([33.0]),
-    )  # fmt: skip
-    statement = describe_share(usual, test, (supply(0),))(0, FindingStatus.RAISED)
-    assert (
-        statement.summary == "PSU 0 takes 81 % of its usual share of the load's steps at 11 A: ageing joint suspected"
-    )
-    assert {one.name: one.value for one in statement.evidence}["steps_share_ratio"] == pytest.approx(0.81)
-
-
-def test_a_path_that_drops_more_is_named_by_its_drop_though_the_voltage_lies_lower() -> None:
-    usual, test = filled(UsualShare, 1), filled(ShareTest, 1)
-    path = replace(test.path, rise=np.array([5e-4]))
-    test = replace(
-        test, path=path, rise=np.array([-4e-4]), current_a=np.array([17.0]), voltage_v=np.array([50.0]),
-        bus_a=np.array([34.0]),
-    )  # fmt: skip
-    text = describe_share(usual, test, (supply(0),))(0, FindingStatus.RAISED).summary
-    assert text == "PSU 0 path drops 25 mV more in the load's steps than usual at 17 A: ageing joint suspected"
