@@ -318,4 +318,7 @@ def _map(path: Path, fd: int, *, writable: bool) -> Ring:
     if header.size_bytes > status.st_size:
         raise EnvironmentLacksError(f"{path}: the sample ring is cut short")
     access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
-    return Ring(path, header, mmap.mmap(fd, header.size_bytes, access=access), fd if writable else None)
+    try:
+        return Ring(path, header, mmap.mmap(fd, header.size_bytes, access=access), fd if writable else None)
+    except ValueError as err:  # a size or a place that a header does not have unless it is damaged
+        raise EnvironmentLacksError(f"{path}: the sample ring does not hold the tables of its header: {err}") from err

@@ -126,6 +126,19 @@ def test_a_ring_that_was_cut_short_is_refused(tmp_path: Path) -> None:
         Ring.attach(tmp_path / "ring")
 
 
+def test_a_ring_with_a_wrong_number_in_its_header_is_read_or_refused_and_never_fails_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "ring"
+    _ring(path).close()
+    whole, refused = path.read_bytes(), 0
+    for at in (one for one in range(16, whole.index(b"\x00", 16)) if whole[one : one + 1].isdigit()):
+        path.write_bytes(whole[:at] + b"9" + whole[at + 1 :])
+        try:
+            Ring.attach(path).close()
+        except EnvironmentLacksError:
+            refused += 1
+    assert refused > 5, "sizes, places and versions"
+
+
 def test_the_error_of_a_missing_ring_suggests_that_the_agent_may_not_run(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacksError, match="is the agent running"):
         Ring.attach(tmp_path / "ring")
